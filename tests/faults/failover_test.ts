@@ -1,0 +1,142 @@
+/**
+ * Relays that die and are followed by others: whoever follows must not spend the window of the one
+ * before, and the backend measures whether it does.
+ *
+ * What the limit allows in `windows` windows, wherever they begin, is that many times the limit with
+ * `sliding-window`, and once more with `fixed-window`, whose borders the backend can't see. It is
+ * asked over less time than that ({@link SLACK_MS}), because on a busy machine requests arrive in
+ * the test some hundred milliseconds late; a window that is spent twice shows all the same, as a
+ * second burst right after the first.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { withAmqp } from "../support/amqp.ts";
+import { busiestWindow } from "../support/arrivals.ts";
+import { type Backend, withBackend } from "../support/backend.ts";
+import { rabbitAddress, uniquePrefix } from "../support/environment.ts";
+import { queueNames } from "../support/queues.ts";
+import { type RelayProcess, withRelay } from "../support/relay.ts";
+import { assertNoneLost, LADDER, taskId } from "./scene.ts";
+
+const LIMIT = 10;
+const WINDOW_MS = 1000;
+const SLACK_MS = 400;
+type Algorithm = "sliding-window" | "fixed-window";
+const ALGORITHMS: readonly Algorithm[] = ["sliding-window", "fixed-window"];
+
+interface Replicas {
+  readonly relays: readonly RelayProcess[];
+  readonly backend: Backend;
+  readonly accepted: Set<string>;
+}
+
+/** Runs `fn` with so many relays on the same queues, each with a DATA_DIR of its own. */
+async function withReplicas(
+  count: number,
+  algorithm: Algorithm,
+  fn: (replicas: Replicas) => Promise<void>,
+): Promise<void> {
+  const prefix = uniquePrefix();
+  const rabbit = rabbitAddress();
+  const accepted = new Set<string>();
+  await withBackend(async (backend) => {
+    const env = {
+      QUEUE_PREFIX: prefix,
+      BACKEND_BASE_URL: backend.url,
+      RETRY_LADDER: LADDER,
+      RATE_LIMIT_MAX_REQUESTS: String(LIMIT),
+      RATE_LIMIT_WINDOW_SEC: String(WINDOW_MS / 1000),
+      RATE_LIMIT_ALGORITHM: algorithm,
+    };
+    const open = (relays: readonly RelayProcess[]): Promise<void> =>
+      relays.length === count
+        ? fn({ relays, backend, accepted })
+        : withRelay({ env: { ...env, BACKEND_PATH: `/${relays.length}` } }, (relay) =>
+          open([...relays, relay]));
+    try {
+      await open([]);
+      await withAmqp(rabbit, async (amqp) => {
+        const delivered = new Set(backend.requests.map(taskId));
+        const { failed } = await assertNoneLost(
+          amqp,
+          queueNames(prefix, LADDER),
+          accepted,
+          delivered,
+        );
+        assert.deepEqual([...failed], []);
+      });
+    } finally {
+      await withAmqp(rabbit, (amqp) => amqp.deletePrefix(prefix, LADDER));
+    }
+  });
+}
+
+async function post({ relays, accepted }: Replicas, count: number): Promise<void> {
+  const [relay] = relays;
+  assert.ok(relay);
+  const ids = await Promise.all(Array.from({ length: count }, () => relay.accept("1")));
+  ids.forEach((id) => accepted.add(id));
+}
+
+/** Asserts the limit over everything that the backend has seen. */
+function keptTheLimit(algorithm: Algorithm, { requests }: Backend): void {
+  const seen = requests.map(({ at, url }) => `${Math.round(at)} ${url}`).join(", ");
+  for (const windows of [1, 2, 3, 5]) {
+    const span = windows * WINDOW_MS - SLACK_MS;
+    const most = busiestWindow(requests.map(({ at }) => at), span);
+    const allowed = LIMIT * (algorithm === "sliding-window" ? windows : windows + 1);
+    assert.ok(most <= allowed, `${most} requests in ${span} ms: ${seen}`);
+  }
+}
+
+/** The relay that makes the next request. */
+async function activeOf({ relays, backend }: Replicas): Promise<RelayProcess> {
+  const next = backend.requests.length;
+  await backend.waitFor(next + 1, { within: 20_000 });
+  const active = relays[Number(backend.requests[next]?.url.slice(1))];
+  assert.ok(active);
+  return active;
+}
+
+for (const algorithm of ALGORITHMS) {
+  Deno.test(`two relays, the active one killed (-9) three times and once stopped: the other takes over, and the backend's limit holds throughout (${algorithm})`, async () => {
+    await withReplicas(2, algorithm, async (replicas) => {
+      const { backend } = replicas;
+      await post(replicas, 250);
+      let last: RelayProcess | undefined;
+      for (let round = 0; round < 4; round++) {
+        const active = await activeOf(replicas);
+        if (last !== undefined) assert.notEqual(active, last, "the other did not take over");
+        last = active;
+        // Before the last one long enough for all that the other knew of this one to be old.
+        const more = round < 3 ? Math.floor(Math.random() * 12) : 4 * LIMIT;
+        await backend.waitFor(backend.requests.length + more, { within: 20_000 });
+        if (round < 3) await active.kill();
+        else assert.equal(await active.stop(), 0);
+        await active.start();
+      }
+      await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
+      keptTheLimit(algorithm, backend);
+      await Promise.all(replicas.relays.map((relay) => relay.kill()));
+    });
+  });
+
+  Deno.test(`a relay killed (-9) and started again within the window, three times at random moments: no window is spent twice (${algorithm})`, async () => {
+    await withReplicas(1, algorithm, async (replicas) => {
+      const { backend, relays: [relay] } = replicas;
+      assert.ok(relay);
+      await post(replicas, 250);
+      for (let round = 0; round < 3; round++) {
+        await backend.waitFor(backend.requests.length + 1 + Math.floor(Math.random() * 12), {
+          within: 20_000,
+        });
+        await relay.kill();
+        await relay.start();
+      }
+      await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
+      keptTheLimit(algorithm, backend);
+      await relay.kill();
+    });
+  });
+}
