@@ -15,7 +15,7 @@ import { conclusionOf } from "./conclusion.ts";
 import { dispose, disposeExhausted, disposeInvalid } from "./disposition.ts";
 import type { Attempt, Rules } from "./disposition.ts";
 import { rungOf } from "./ladder.ts";
-import { HOLD_MS } from "./hold.ts";
+import { HOLD_MS, LONGEST_WAITS } from "./hold.ts";
 import type { Limiter, Slot } from "./limiter.ts";
 import type { Meters } from "./meters.ts";
 import { signalOf } from "./outcome.ts";
@@ -102,7 +102,8 @@ interface Leave {
 }
 
 /**
- * A slot and a claim; undefined when `waiting` aborted first. While another holds the claim the
+ * A slot and a claim; undefined when `waiting` aborted first, or when it was held for as long as it
+ * may be and the limiter gave no slot or the ledger no answer. While another holds the claim the
  * delivery is kept and not sent through a delay, as long as it may be kept at all: a copy would have
  * no returns counted against it, and a task that kills the process each time would go on for ever.
  */
@@ -116,10 +117,11 @@ async function getLeave(
     const slot = await limiter.take(waiting, since);
     if (slot === undefined) return undefined;
     if (ledger === undefined) return { kind: "granted", slot, abandon: () => Promise.resolve() };
-    const claim = await ledger.claim({ id, attempt, enqueuedAt, redriven }, waiting);
+    const until = since + LONGEST_WAITS.altogether;
+    const claim = await ledger.claim({ id, attempt, enqueuedAt, redriven }, waiting, until);
     if (claim?.kind === "granted") {
-      const { kind, until } = claim;
-      return { kind, slot, abandon: () => ledger.abandon({ id, until }) };
+      const lease = { id, until: claim.until };
+      return { kind: "granted", slot, abandon: () => ledger.abandon(lease) };
     }
     slot.release();
     if (claim?.kind !== "leased" || claim.waitMs > HOLD_MS) return claim;

@@ -50,12 +50,17 @@ export class PatientLedger {
     this.#clock = clock;
   }
 
-  /** Claims an attempt; undefined when `signal` aborted before the ledger answered. */
+  /**
+   * Claims an attempt; undefined when the ledger did not answer before `signal` aborted or the moment
+   * `until` (monotonic ms). It is asked once in any case.
+   */
   claim(
     request: Omit<ClaimRequest, keyof Lease>,
     signal: AbortSignal,
+    until: number,
   ): Promise<Claim | undefined> {
-    return this.#untilReached(() => this.#ledger.claim({ ...request, ...this.#lease }), signal);
+    const claim = (): Promise<Claim> => this.#ledger.claim({ ...request, ...this.#lease });
+    return this.#untilReached(claim, signal, until);
   }
 
   /** Gives up a claim, if the ledger answers soon. */
@@ -73,7 +78,11 @@ export class PatientLedger {
     await this.#untilReached(() => this.#ledger.conclude(request), signal);
   }
 
-  async #untilReached<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  async #untilReached<T>(
+    ask: () => Promise<T>,
+    signal: AbortSignal,
+    until = Infinity,
+  ): Promise<T | undefined> {
     for (let tries = 0; !signal.aborted; tries++) {
       try {
         const answer = await ask();
@@ -82,6 +91,7 @@ export class PatientLedger {
       } catch (error) {
         if (!(error instanceof LedgerUnavailableError)) throw error;
         this.#note(false, error.message);
+        if (this.#clock.monotonic() >= until) return undefined;
       }
       await this.#clock.sleep(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries), signal);
     }

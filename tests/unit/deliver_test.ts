@@ -8,9 +8,11 @@ import assert from "node:assert/strict";
 import { parseLadder } from "../../src/config.ts";
 import { deliver } from "../../src/consumer/deliver.ts";
 import type { Route } from "../../src/consumer/deliver.ts";
+import { PatientLedger } from "../../src/consumer/patient_ledger.ts";
 import { Meters } from "../../src/consumer/meters.ts";
 import type { Answer } from "../../src/consumer/outcome.ts";
 import { createRateWindow } from "../../src/consumer/rate_window.ts";
+import { LedgerUnavailableError } from "../../src/ledger/store.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { fakeDelivery, FakeSubscription } from "../support/fake_deliveries.ts";
 import { aLimiter } from "../support/limiter_world.ts";
@@ -88,4 +90,29 @@ Deno.test("the delivery is lost between claim and request → nothing is written
   });
   assert.deepEqual(calls, ["claim", "withheld", "abandon", "given back"]);
   assert.equal(route.limiter.freeAt(), clock.monotonic(), "its slot is free again");
+});
+
+Deno.test("the ledger is away for long → the delivery is not held for more than three minutes, and its slot is free again", async () => {
+  const clock = new FakeClock();
+  const calls: string[] = [];
+  const away = (): Promise<never> => Promise.reject(new LedgerUnavailableError("away"));
+  const lease = { leaseMs: 7_000, owner: { relay: "r", run: "1" } };
+  const ledger = new PatientLedger({ claim: away, abandon: away, conclude: away }, lease, clock);
+  const route = { ...routeWith([], calls, clock), ledger };
+  const { signal } = new AbortController();
+  const since = clock.monotonic();
+  let givenBackAt = Infinity;
+  const handled = deliver(fakeDelivery("t1", { subscription: new FakeSubscription() }), route, {
+    since,
+    waiting: signal,
+    inFlight: signal,
+    giveBack: () => Promise.resolve(void (givenBackAt = clock.monotonic())),
+    began: () => void calls.push("began"),
+  });
+  await clock.advance(200_000);
+  await handled;
+  const heldMs = givenBackAt - since;
+  assert.ok(heldMs >= 180_000 && heldMs < 190_000, `held for ${heldMs} ms`);
+  assert.deepEqual(calls, []);
+  assert.equal(route.limiter.freeAt(), clock.monotonic());
 });
