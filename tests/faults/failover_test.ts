@@ -20,12 +20,17 @@ import { type RelayProcess, withRelay } from "../support/relay.ts";
 import { assertNoneLost, LADDER, taskId } from "./scene.ts";
 
 const LIMIT = 10;
-const WINDOW_MS = 1000;
 const SLACK_MS = 400;
 type Algorithm = "sliding-window" | "fixed-window";
 const ALGORITHMS: readonly Algorithm[] = ["sliding-window", "fixed-window"];
 
-interface Replicas {
+interface Setting {
+  readonly count: number;
+  readonly algorithm: Algorithm;
+  readonly windowMs: number;
+}
+
+interface Replicas extends Setting {
   readonly relays: readonly RelayProcess[];
   readonly backend: Backend;
   readonly accepted: Set<string>;
@@ -33,10 +38,10 @@ interface Replicas {
 
 /** Runs `fn` with so many relays on the same queues, each with a DATA_DIR of its own. */
 async function withReplicas(
-  count: number,
-  algorithm: Algorithm,
+  setting: Setting,
   fn: (replicas: Replicas) => Promise<void>,
 ): Promise<void> {
+  const { count, algorithm, windowMs } = setting;
   const prefix = uniquePrefix();
   const rabbit = rabbitAddress();
   const accepted = new Set<string>();
@@ -46,12 +51,12 @@ async function withReplicas(
       BACKEND_BASE_URL: backend.url,
       RETRY_LADDER: LADDER,
       RATE_LIMIT_MAX_REQUESTS: String(LIMIT),
-      RATE_LIMIT_WINDOW_SEC: String(WINDOW_MS / 1000),
+      RATE_LIMIT_WINDOW_SEC: String(windowMs / 1000),
       RATE_LIMIT_ALGORITHM: algorithm,
     };
     const open = (relays: readonly RelayProcess[]): Promise<void> =>
       relays.length === count
-        ? fn({ relays, backend, accepted })
+        ? fn({ ...setting, relays, backend, accepted })
         : withRelay({ env: { ...env, BACKEND_PATH: `/${relays.length}` } }, (relay) =>
           open([...relays, relay]));
     try {
@@ -80,33 +85,38 @@ async function post({ relays, accepted }: Replicas, count: number): Promise<void
 }
 
 /** Asserts the limit over everything that the backend has seen. */
-function keptTheLimit(algorithm: Algorithm, { requests }: Backend): void {
+function keptTheLimit({ algorithm, windowMs, backend: { requests } }: Replicas): void {
   const seen = requests.map(({ at, url }) => `${Math.round(at)} ${url}`).join(", ");
   for (const windows of [1, 2, 3, 5]) {
-    const span = windows * WINDOW_MS - SLACK_MS;
+    const span = windows * windowMs - SLACK_MS;
     const most = busiestWindow(requests.map(({ at }) => at), span);
     const allowed = LIMIT * (algorithm === "sliding-window" ? windows : windows + 1);
     assert.ok(most <= allowed, `${most} requests in ${span} ms: ${seen}`);
   }
 }
 
-/** The relay that makes the next request. */
-async function activeOf({ relays, backend }: Replicas): Promise<RelayProcess> {
-  const next = backend.requests.length;
-  await backend.waitFor(next + 1, { within: 20_000 });
-  const active = relays[Number(backend.requests[next]?.url.slice(1))];
-  assert.ok(active);
-  return active;
+/** The next request of a relay that is not `dead`, and who made it. */
+async function nextRequest(
+  { relays, backend }: Replicas,
+  dead?: RelayProcess,
+): Promise<{ readonly active: RelayProcess; readonly at: number }> {
+  for (let next = backend.requests.length;; next++) {
+    await backend.waitFor(next + 1, { within: 20_000 });
+    const request = backend.requests[next];
+    const active = relays[Number(request?.url.slice(1))];
+    assert.ok(request && active);
+    if (active !== dead) return { active, at: request.at };
+  }
 }
 
 for (const algorithm of ALGORITHMS) {
   Deno.test(`two relays, the active one killed (-9) three times and once stopped: the other takes over, and the backend's limit holds throughout (${algorithm})`, async () => {
-    await withReplicas(2, algorithm, async (replicas) => {
+    await withReplicas({ count: 2, algorithm, windowMs: 1000 }, async (replicas) => {
       const { backend } = replicas;
       await post(replicas, 250);
       let last: RelayProcess | undefined;
       for (let round = 0; round < 4; round++) {
-        const active = await activeOf(replicas);
+        const { active } = await nextRequest(replicas);
         if (last !== undefined) assert.notEqual(active, last, "the other did not take over");
         last = active;
         // Before the last one long enough for all that the other knew of this one to be old.
@@ -117,13 +127,13 @@ for (const algorithm of ALGORITHMS) {
         await active.start();
       }
       await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
-      keptTheLimit(algorithm, backend);
+      keptTheLimit(replicas);
       await Promise.all(replicas.relays.map((relay) => relay.kill()));
     });
   });
 
   Deno.test(`a relay killed (-9) and started again within the window, three times at random moments: no window is spent twice (${algorithm})`, async () => {
-    await withReplicas(1, algorithm, async (replicas) => {
+    await withReplicas({ count: 1, algorithm, windowMs: 1000 }, async (replicas) => {
       const { backend, relays: [relay] } = replicas;
       assert.ok(relay);
       await post(replicas, 250);
@@ -135,8 +145,32 @@ for (const algorithm of ALGORITHMS) {
         await relay.start();
       }
       await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
-      keptTheLimit(algorithm, backend);
+      keptTheLimit(replicas);
       await relay.kill();
     });
   });
 }
+
+Deno.test("three relays without Redis, the active one killed (-9) ten times: the limit holds throughout, each failover takes less than two windows, nothing is lost", async () => {
+  const setting = { count: 3, algorithm: "sliding-window", windowMs: 2000 } as const;
+  await withReplicas(setting, async (replicas) => {
+    const { backend, windowMs } = replicas;
+    await post(replicas, 300);
+    const gaps: number[] = [];
+    for (let kill = 0; kill < 10; kill++) {
+      const { active } = await nextRequest(replicas);
+      // The windows of the one before and of this one are spent in part, in whole, or just begun.
+      const more = Math.floor(Math.random() * 12);
+      await backend.waitFor(backend.requests.length + more, { within: 20_000 });
+      await active.kill();
+      const killedAt = performance.now();
+      const { at } = await nextRequest(replicas, active);
+      gaps.push(at - killedAt);
+      await active.start();
+    }
+    const longest = Math.max(...gaps);
+    assert.ok(longest < 2 * windowMs, `without a request for ${gaps.map(Math.round)} ms`);
+    keptTheLimit(replicas);
+    await Promise.all(replicas.relays.map((relay) => relay.kill()));
+  });
+});

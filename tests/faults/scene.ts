@@ -146,10 +146,14 @@ export async function assertNoneLost(
   patience?: Patience,
 ): Promise<Stock> {
   assert.ok(accepted.size > 0, "no task was accepted, so nothing was tested");
-  const depths = Object.values(await amqp.depths(names.all));
-  const ready = depths.reduce<number>((sum, depth) => sum + (depth ?? 0), 0);
+  const depths = await amqp.depths(names.all);
+  const ready = Object.values(depths).reduce<number>((sum, depth) => sum + (depth ?? 0), 0);
   return await amqp.census(names, ({ waiting, failed, messages }) => {
-    assert.ok(messages.length >= ready, `${messages.length} of ${ready} messages were seen`);
+    if (messages.length < ready) {
+      const seen = Object.entries(Object.groupBy(messages, ({ queue }) => queue))
+        .map(([queue, held]) => `${queue} ${held?.length}`);
+      assert.fail(`of ${JSON.stringify(depths)} messages only [${seen.join(", ")}] were seen`);
+    }
     const lost = [...accepted].filter((id) =>
       !delivered.has(id) && !waiting.has(id) && !failed.has(id)
     );

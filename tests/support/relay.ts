@@ -62,6 +62,10 @@ export async function withRelay<T>(
   const relay = await startRelay(options);
   try {
     return await fn(relay);
+  } catch (error) {
+    // On a machine that nobody looks at while it tests, this is all that tells why.
+    console.error(relay.told("a test failed with this relay"));
+    throw error;
   } finally {
     await relay.dispose();
   }
@@ -145,7 +149,7 @@ export class RelayProcess {
   /** Base URL of ingest, without a trailing slash. @throws before it has logged where it listens */
   get url(): string {
     const line = this.logs.slice(this.#firstLog).find(isListening);
-    assert.ok(line, this.#told("the relay has not logged where ingest listens"));
+    assert.ok(line, this.told("the relay has not logged where ingest listens"));
     return `http://${String(line["host"])}:${String(line["port"])}`;
   }
 
@@ -153,7 +157,7 @@ export class RelayProcess {
   get opsUrl(): string {
     const isOps = ({ message }: LogLine): boolean => message === "operators listening";
     const line = this.logs.slice(this.#firstLog).find(isOps);
-    assert.ok(line, this.#told("the relay has not logged where it listens for operators"));
+    assert.ok(line, this.told("the relay has not logged where it listens for operators"));
     return `http://${String(line["host"])}:${String(line["port"])}`;
   }
 
@@ -197,9 +201,17 @@ export class RelayProcess {
   /** SIGTERM; settles with the exit status. @throws when it has not ended within 40 s */
   async stop(): Promise<number> {
     this.signal("SIGTERM");
-    const ended = (): void => assert.ok(this.#ended, this.#told("SIGTERM did not end the relay"));
+    const ended = (): void => assert.ok(this.#ended, this.told("SIGTERM did not end the relay"));
     await eventually(ended, { within: 40_000 });
     return await this.status;
+  }
+
+  /** `failure` and the end of what the process wrote, which mostly says why. */
+  told(failure: string): string {
+    const last = this.logs.slice(-10);
+    const rare = this.logs.slice(0, -10).filter(({ message }) => message !== "attempt").slice(-40);
+    const log = [...rare, ...last].map((line) => JSON.stringify(line)).join("\n");
+    return `${failure}: ${this.prefix}\nlog:\n${log}\noutput:\n${this.output.slice(-4000)}`;
   }
 
   /** Kills what still runs and removes what the relay left: its directory and its queues. */
@@ -226,10 +238,10 @@ export class RelayProcess {
   ): Promise<T> {
     const found = await eventually(async () => {
       const value = await probe();
-      if (value === undefined && !this.#ended) throw new Error(this.#told(failure));
+      if (value === undefined && !this.#ended) throw new Error(this.told(failure));
       return value;
     }, { within });
-    if (found === undefined) throw new Error(this.#told(`${failure}, and the process has ended`));
+    if (found === undefined) throw new Error(this.told(`${failure}, and the process has ended`));
     return found;
   }
 
@@ -242,12 +254,6 @@ export class RelayProcess {
     const entry = readLogLine(line);
     if (entry) this.logs.push(entry);
     else this.output += `${line}\n`;
-  }
-
-  /** `failure` and the end of what the process wrote, which mostly says why. */
-  #told(failure: string): string {
-    const log = this.logs.slice(-20).map((line) => JSON.stringify(line)).join("\n");
-    return `${failure}\nlog:\n${log}\noutput:\n${this.output.slice(-4000)}`;
   }
 }
 
