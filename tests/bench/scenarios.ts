@@ -87,7 +87,7 @@ export async function shareWhenScraped(
   const all = { env: { ...env, OPS_PORT: "0" }, count };
   return await withBacklog(rabbit, all, async (relay, backend) => {
     const shares: number[] = [];
-    await backend.waitFor(count / 5, { within: 60_000 });
+    await backend.waitFor(count / 5);
     while (backend.requests.length < count) {
       const rates = { scraped: 0, unscraped: 0 };
       for (const scraped of TURNS) {

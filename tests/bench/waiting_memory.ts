@@ -34,7 +34,7 @@ async function fill(queue: string, count: number): Promise<void> {
 async function memoryAtWork({ relay, backend }: Scene): Promise<number> {
   await relay.kill();
   await relay.start();
-  await backend.waitFor(backend.requests.length + MEASURED_AFTER_REQUESTS, { within: 30_000 });
+  await backend.waitFor(backend.requests.length + MEASURED_AFTER_REQUESTS);
   return await residentMebibytes(relay.pid);
 }
 

@@ -14,7 +14,6 @@ import { freePort } from "../support/ports.ts";
 
 /** 27 attempts, as on the default ladder, in a second. */
 const LADDER_OF_27 = "1x0s,26x0.01s";
-const SLOW = { within: 30_000 };
 
 /** Lets a task fail and runs `fn` with its id. */
 async function withFailed(
@@ -26,7 +25,7 @@ async function withFailed(
   await withStage({ answer, env: { OPS_PORT: "0", ...env } }, async (stage) => {
     const id = await stage.relay.accept('{"seats":2}');
     const { amqp, queues } = stage;
-    await eventually(async () => assert.equal(await amqp.depth(queues.failed), 1), SLOW);
+    await eventually(async () => assert.equal(await amqp.depth(queues.failed), 1));
     await fn(stage, id, () => status = 200);
   });
 }
@@ -66,7 +65,7 @@ Deno.test("a task fails 27 times → on the dashboard its row tells why; a click
 async function showsText(page: Page, selector: string, pattern: RegExp): Promise<void> {
   await eventually(async () => {
     assert.match(await page.locator(selector).innerText(), pattern);
-  }, SLOW);
+  });
 }
 
 /** What scripts of `page` can read of `url`, by every way that a page has. */

@@ -14,11 +14,11 @@ Deno.test("the broker is killed (-9) and started again while tasks are delayed: 
     );
     await rabbit.kill();
     await rabbit.start();
-    await eventually(() => tasks.consume(), { within: 30_000 });
+    await eventually(() => tasks.consume());
     await eventually(() => {
       const missing = published.filter(({ id }) => !tasks.arrivals.has(id));
       assert.equal(missing.length, 0, `${missing.length} of ${published.length} have not come`);
-    }, { within: 60_000 });
+    });
     for (const { id, notBefore = NaN } of published) {
       const { at } = tasks.arrivals.get(id) ?? assert.fail();
       assert.ok(at >= notBefore, `${notBefore - at} ms early`);

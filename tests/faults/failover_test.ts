@@ -101,7 +101,7 @@ async function nextRequest(
   dead?: RelayProcess,
 ): Promise<{ readonly active: RelayProcess; readonly at: number }> {
   for (let next = backend.requests.length;; next++) {
-    await backend.waitFor(next + 1, { within: 20_000 });
+    await backend.waitFor(next + 1);
     const request = backend.requests[next];
     const active = relays[Number(request?.url.slice(1))];
     assert.ok(request && active);
@@ -121,12 +121,12 @@ for (const algorithm of ALGORITHMS) {
         last = active;
         // Before the last one long enough for all that the other knew of this one to be old.
         const more = round < 3 ? Math.floor(Math.random() * 12) : 4 * LIMIT;
-        await backend.waitFor(backend.requests.length + more, { within: 20_000 });
+        await backend.waitFor(backend.requests.length + more);
         if (round < 3) await active.kill();
         else assert.equal(await active.stop(), 0);
         await active.start();
       }
-      await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
+      await backend.waitFor(backend.requests.length + 15);
       keptTheLimit(replicas);
       await Promise.all(replicas.relays.map((relay) => relay.kill()));
     });
@@ -138,13 +138,11 @@ for (const algorithm of ALGORITHMS) {
       assert.ok(relay);
       await post(replicas, 250);
       for (let round = 0; round < 3; round++) {
-        await backend.waitFor(backend.requests.length + 1 + Math.floor(Math.random() * 12), {
-          within: 20_000,
-        });
+        await backend.waitFor(backend.requests.length + 1 + Math.floor(Math.random() * 12));
         await relay.kill();
         await relay.start();
       }
-      await backend.waitFor(backend.requests.length + 15, { within: 20_000 });
+      await backend.waitFor(backend.requests.length + 15);
       keptTheLimit(replicas);
       await relay.kill();
     });
@@ -161,7 +159,7 @@ Deno.test("three relays without Redis, the active one killed (-9) ten times: the
       const { active } = await nextRequest(replicas);
       // The windows of the one before and of this one are spent in part, in whole, or just begun.
       const more = Math.floor(Math.random() * 12);
-      await backend.waitFor(backend.requests.length + more, { within: 20_000 });
+      await backend.waitFor(backend.requests.length + more);
       await active.kill();
       const killedAt = performance.now();
       const { at } = await nextRequest(replicas, active);

@@ -55,9 +55,7 @@ Deno.test("a task whose handling kills the relay each time: it ends in tasks.fai
         await relay.start({ ready: false });
         await Promise.race([
           relay.status,
-          eventually(async () => assert.equal(await amqp.depth(names.failed), 1), {
-            within: 30_000,
-          }),
+          eventually(async () => assert.equal(await amqp.depth(names.failed), 1)),
         ]);
         await eventually(async () => assert.equal(await amqp.consumers(names.main), 0)).catch(
           () => {},

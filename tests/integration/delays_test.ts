@@ -30,7 +30,7 @@ Deno.test("delays from 1 to 7 s published at once, longest first: none comes ear
     const tasks = await Promise.all(Array.from({ length: 10 }, () => delays).flat().map(publish));
     await eventually(() => {
       for (const { id } of tasks) assert.ok(arrivals.has(id), "not all have come");
-    }, { within: 20_000 });
+    });
     const late: number[] = [];
     for (const { id, notBefore = NaN } of tasks) {
       const { at, message } = arrivals.get(id) ?? assert.fail();
@@ -124,7 +124,7 @@ Deno.test("tasks.main is deleted and declared again while delayed tasks wait →
       await consume();
       await eventually(() => {
         for (const { id } of tasks) assert.ok(arrivals.has(id));
-      }, { within: 20_000 });
+      });
     },
   );
 });

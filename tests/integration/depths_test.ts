@@ -32,7 +32,7 @@ async function assertDepths(
     ) => [name.slice(queuePrefix.length + 1), messages]);
     assert.deepEqual(Object.fromEntries(found), expected);
     return queues;
-  }, { within: 20_000 });
+  });
 }
 
 Deno.test("delays that nobody needed are neither declared nor shown by being looked at; once needed they are", async () => {

@@ -21,7 +21,7 @@ async function failedTasks(
   queue: string,
   count: number,
 ): Promise<QueuedMessage[]> {
-  await eventually(async () => assert.equal(await amqp.depth(queue), count), { within: 30_000 });
+  await eventually(async () => assert.equal(await amqp.depth(queue), count));
   return await amqp.peekAll(queue);
 }
 

@@ -159,7 +159,7 @@ export class TestAmqp {
       for (const queue of [...all, ...delays, paused]) await channel.deleteQueue(queue);
       for (const exchange of delays) await channel.deleteExchange(exchange);
       await channel.close();
-    }, { within: 30_000 });
+    });
   }
 
   /**

@@ -12,6 +12,7 @@ import net from "node:net";
 import tls from "node:tls";
 import { type Answer, writeAnswer } from "./answers.ts";
 import { busiestWindow, perFixedWindow } from "./arrivals.ts";
+import { PATIENCE_MS } from "./eventually.ts";
 import { type ReadRequest, RequestReader } from "./http_reader.ts";
 import { freePort } from "./ports.ts";
 
@@ -131,9 +132,9 @@ export class Backend {
   /**
    * Settles as soon as `count` requests have arrived since the start.
    *
-   * @throws when they have not within so many milliseconds (10,000 unless given)
+   * @throws when they have not within so many milliseconds ({@link PATIENCE_MS} unless given)
    */
-  async waitFor(count: number, { within = 10_000 } = {}): Promise<void> {
+  async waitFor(count: number, { within = PATIENCE_MS } = {}): Promise<void> {
     if (this.requests.length >= count) return;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {

@@ -12,7 +12,7 @@ import assert from "node:assert/strict";
 import { withAmqp } from "./amqp.ts";
 import { TaskClient } from "./client.ts";
 import { type RabbitAddress, rabbitAddress, uniquePrefix } from "./environment.ts";
-import { eventually } from "./eventually.ts";
+import { eventually, PATIENCE_MS } from "./eventually.ts";
 import { freePort } from "./ports.ts";
 import { DEFAULT_LADDER } from "./queues.ts";
 import { type LogLine, readLogLine } from "./relay_log.ts";
@@ -168,7 +168,7 @@ export class RelayProcess {
    */
   async waitForLog(
     predicate: (line: LogLine) => boolean,
-    { within = 10_000 } = {},
+    { within = PATIENCE_MS } = {},
   ): Promise<LogLine> {
     let seen = this.#firstLog;
     return await this.#whileItRuns("that line of the log did not come", within, () => {
@@ -179,7 +179,7 @@ export class RelayProcess {
   }
 
   /** Waits until `/readyz` says 200. @throws as `waitForLog` does */
-  async ready({ within = 15_000 } = {}): Promise<void> {
+  async ready({ within = PATIENCE_MS } = {}): Promise<void> {
     await this.waitForLog(isListening, { within });
     await this.#whileItRuns("the relay did not become ready", within, async () => {
       const { status } = await this.get("/readyz");
@@ -202,7 +202,7 @@ export class RelayProcess {
   async stop(): Promise<number> {
     this.signal("SIGTERM");
     const ended = (): void => assert.ok(this.#ended, this.told("SIGTERM did not end the relay"));
-    await eventually(ended, { within: 40_000 });
+    await eventually(ended);
     return await this.status;
   }
 
