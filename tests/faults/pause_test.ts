@@ -31,9 +31,10 @@ for (const [name, moreRequests] of [["a moment", 5], ["several windows", 60]] as
         BACKEND_PATH: "/second",
       };
       await scene.post(150);
-      await backend.waitFor(LIMIT + 1);
+      await backend.waitFor(2 * LIMIT);
       await withRelay({ env: second }, async () => {
-        // In the middle of a window, so that its timer is over before the end of the pause.
+        // In the middle of a window, so that its timer is over before the end of the pause; and when
+        // the window is spent, as a request that is being written at this moment is in flight.
         first.signal("SIGSTOP");
         network.cut();
         const stoppedAt = backend.requests.length;

@@ -58,7 +58,8 @@ Deno.test("10,000 tasks posted while the relay is killed (-9) and started again 
     }
     await posting;
     await untilAllDelivered(scene, { every: 200 });
-    const { failed } = await scene.count();
+    // What RabbitMQ could not hand on from a rung, a broker killed under it, it tries again after 180 s.
+    const { failed } = await scene.count({ within: 240_000 });
     assert.deepEqual([...failed], []);
     const repeated = [...timesAsked(scene.backend).values()].filter((times) => times > 1).length;
     // What was in somebody's hands at a kill may come again: the prefetch count, for each kill.
