@@ -167,7 +167,8 @@ export class PauseSwitch {
       return true;
     } catch (error) {
       if (!hasCode(error, NOT_FOUND)) throw error;
-      return messageOf(error).includes("home node");
+      // Of a queue that it has and can't use the broker says so: its node is down, it has crashed.
+      return !messageOf(error).includes("no queue");
     }
   }
 
