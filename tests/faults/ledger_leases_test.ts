@@ -25,7 +25,8 @@ import { LADDER, WIDE_LIMIT } from "./scene.ts";
 /** So many tasks are in flight, and no more can be. */
 const HELD = 5;
 
-const TIMEOUT_MS = 180_000;
+/** A lease is a little longer, and yet short enough for who waits for it to hold its delivery. */
+const TIMEOUT_MS = 110_000;
 const ENV = { PREFETCH_COUNT: String(HELD), BACKEND_TIMEOUT: String(TIMEOUT_MS / 1000) };
 
 /** Far less than a lease holds, and more than a relay needs to start on a busy machine. */
