@@ -77,10 +77,10 @@ export interface Config {
   readonly ledger?: {
     /** Kept this long after the final disposition. */
     readonly retentionMs: number;
-    /** Absent: the embedded ledger in `dataDir`. */
-    readonly redisUrl?: string;
   };
   readonly dataDir: string;
+  /** Where replicas share the ledger, the limit and the gate; absent: they are this replica's own. */
+  readonly redisUrl?: string;
   /** Absent: operators are not listened for. */
   readonly ops?: {
     readonly host: string;
@@ -169,6 +169,12 @@ function checkTogether(values: Partial<Values>, problems: Map<string, string>): 
   if (concurrency !== undefined && prefetch !== undefined && concurrency > prefetch) {
     const allowed = `must be at most PREFETCH_COUNT, which is ${prefetch}`;
     problems.set("CONCURRENCY", `CONCURRENCY="${concurrency}": ${allowed}`);
+  }
+  const { SINGLE_ACTIVE_CONSUMER: singleActive, REDIS_URL: redis } = values;
+  if (singleActive === false && redis === undefined && !problems.has("REDIS_URL")) {
+    const why = "without REDIS_URL each replica would send at the whole rate limit";
+    const advice = "set REDIS_URL, by which they share it, or leave it true";
+    problems.set("SINGLE_ACTIVE_CONSUMER", `SINGLE_ACTIVE_CONSUMER="false": ${why}; ${advice}`);
   }
   const { OPS_HOST: host, OPS_PORT: port, OPS_TOKEN: token } = values;
   const isOpen = host !== undefined && !isLoopback(host) && port !== "off";
@@ -268,8 +274,9 @@ function assemble(values: Values, { rabbitCa, backendCa }: Authorities): Config 
     ladder: withJitter(values.RETRY_LADDER, values.RETRY_JITTER),
     breakerFailures: values.BREAKER_FAILURES,
     permanentStatuses: values.PERMANENT_STATUSES ?? [],
-    ...(values.LEDGER === "on" ? { ledger: ledgerOf(values) } : {}),
+    ...(values.LEDGER === "on" ? { ledger: { retentionMs: values.LEDGER_RETENTION_SEC } } : {}),
     dataDir: values.DATA_DIR,
+    ...(values.REDIS_URL === undefined ? {} : { redisUrl: values.REDIS_URL }),
     ...(values.OPS_PORT === "off" ? {} : { ops: opsOf(values, values.OPS_PORT) }),
     shutdownGraceMs: values.SHUTDOWN_GRACE_SEC,
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
@@ -281,12 +288,5 @@ function opsOf(values: Values, port: number): NonNullable<Config["ops"]> {
     host: values.OPS_HOST,
     port,
     ...(values.OPS_TOKEN === undefined ? {} : { token: values.OPS_TOKEN }),
-  };
-}
-
-function ledgerOf(values: Values): NonNullable<Config["ledger"]> {
-  return {
-    retentionMs: values.LEDGER_RETENTION_SEC,
-    ...(values.REDIS_URL === undefined ? {} : { redisUrl: values.REDIS_URL }),
   };
 }

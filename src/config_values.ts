@@ -143,15 +143,6 @@ export function flag(): Kind<boolean> {
   return { allowed: words.allowed, schema: words.schema.transform((word) => word === "true") };
 }
 
-/** A flag of which only `true` is possible so far; `reason` says why. */
-export function onlyTrue(reason: string): Kind<boolean> {
-  const allowed = "true";
-  return {
-    allowed,
-    schema: flag().schema.refine((value) => value, { error: `must be ${allowed}: ${reason}` }),
-  };
-}
-
 /** A string which a pattern describes; `allowed` says the same in words. */
 export function matching(pattern: RegExp, allowed: string): Kind<string> {
   return { allowed, schema: z.string().trim().regex(pattern, { error: `must be ${allowed}` }) };

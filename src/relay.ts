@@ -20,6 +20,7 @@ import type { Health } from "./ingest/ports.ts";
 import { startIngest } from "./ingest/server.ts";
 import { takeIdentity } from "./ledger/identity.ts";
 import { openLedger } from "./ledger/open.ts";
+import { watchRedis } from "./redis/watch.ts";
 import { watchLedger } from "./ledger/watch.ts";
 import { Intake } from "./ops/intake.ts";
 import { Monitor, type MonitorOptions } from "./ops/monitor.ts";
@@ -53,6 +54,7 @@ export function startRelay(config: Config, version: string, clock: Clock): Relay
   const publisher = new BrokerTaskPublisher({ ...config, clock });
   const ledger = openLedger(config, clock);
   const watch = watchLedger(ledger, clock);
+  const redis = config.redisUrl === undefined ? undefined : watchRedis(config.redisUrl, clock);
   let consumer: ConsumerHost | undefined;
   let depths: QueueDepths | undefined;
   let closing = false;
@@ -77,7 +79,8 @@ export function startRelay(config: Config, version: string, clock: Clock): Relay
       broker,
       ledger: watch.state,
     };
-    return { ready, parts };
+    if (redis === undefined) return { ready, parts };
+    return { ready: ready && redis.isReady, parts: { ...parts, limit: redis.state } };
   };
   const intake = new Intake();
   const ingest = createIngest({
@@ -134,6 +137,7 @@ export function startRelay(config: Config, version: string, clock: Clock): Relay
       await publisher.close();
       watch.stop();
       await ledger?.close();
+      await redis?.close();
       identity.release();
     },
   };

@@ -15,7 +15,6 @@ import {
   hostName,
   matching,
   oneOf,
-  onlyTrue,
   optional,
   portOrOff,
   redisUrl,
@@ -63,11 +62,9 @@ export const VARIABLES = {
   ),
   QUEUE_TYPE: variable(oneOf("quorum", "classic"), "quorum", "type of the queues"),
   SINGLE_ACTIVE_CONSUMER: variable(
-    onlyTrue(
-      "several replicas would each spend the whole rate limit: it is not shared by REDIS_URL yet",
-    ),
+    flag(),
     "true",
-    "one replica consumes, the others stand by",
+    "one consumes, the others stand by; false: all do, needs REDIS_URL",
   ),
   BACKEND_BASE_URL: variable(baseUrl(), "http://localhost:8090", "where the backend listens"),
   BACKEND_PATH: variable(requestPath(), "/process", "laid under the base URL; / for its root"),
@@ -129,7 +126,9 @@ export const VARIABLES = {
     "kept this long after the final disposition",
   ),
   DATA_DIR: variable(filePath(), "./data", "directory for what must survive a restart"),
-  REDIS_URL: secret(optional(redisUrl(), "when set, the ledger lives in Redis, for all replicas")),
+  REDIS_URL: secret(
+    optional(redisUrl(), "when set, replicas share ledger, rate limit and gate in this Redis"),
+  ),
   OPS_HOST: variable(hostName(), "127.0.0.1", "address on which operators are answered"),
   OPS_PORT: variable(portOrOff(), "8081", "port for operators; 0 takes a free one, off: none"),
   OPS_TOKEN: secret(

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { getLogger } from "@logtape/logtape";
 import { Subscriber } from "../broker/subscriber.ts";
 import type { SubscriberState } from "../broker/subscriber.ts";
 import type { Clock } from "../clock.ts";
@@ -13,27 +12,19 @@ import type { ConsumerReport } from "../consumer_report.ts";
 import { openLedger } from "../ledger/open.ts";
 import { maxAttempts } from "../rungs.ts";
 import { Backend } from "./backend.ts";
-import { GateMemory } from "./gate_memory.ts";
-import { Gatekeeper } from "./gatekeeper.ts";
-import { effectivePrefetch, LONGEST_WAITS } from "./hold.ts";
-import { Limiter } from "./limiter.ts";
+import { effectivePrefetch } from "./hold.ts";
+import { openLimit } from "./limit.ts";
 import { PatientLedger } from "./patient_ledger.ts";
 import { Loop } from "./loop.ts";
 import { Meters } from "./meters.ts";
-import type { Delivery } from "./ports.ts";
 import { Pulse } from "./pulse.ts";
-import { createRateWindow, SPAN_PER_WINDOW } from "./rate_window.ts";
-import { SendLog } from "./send_log.ts";
 import { sweepUntil } from "./sweeper.ts";
-import { earliestBegin } from "./take_over.ts";
 
 /** The part of the configuration that the consumer is given; it can be sent to a Worker. */
 export interface ConsumerConfig
   extends Omit<Config, "inbound" | "ops" | "shutdownGraceMs" | "backend"> {
   readonly backend: Omit<Config["backend"], "url"> & { readonly url: string };
 }
-
-const log = getLogger(["relay", "consumer"]);
 
 /**
  * How much longer a claim holds than a request to the backend can take, milliseconds. Only another
@@ -72,24 +63,9 @@ export interface ConsumerContext {
  */
 export function startConsumer(config: ConsumerConfig, context: ConsumerContext): Consumer {
   const { clock } = context;
-  const sends = new SendLog(
-    config.dataDir,
-    `${config.queues.prefix}.sends`,
-    config.limit.maxRequests,
-  );
   const pulse = new Pulse(clock);
-  const memory = new GateMemory(config.dataDir, `${config.queues.prefix}.gate`);
-  const { retryAfterMaxMs } = config.backend;
-  const gate = new Gatekeeper({ rules: config, retryAfterMaxMs, memory, clock });
+  const limit = openLimit(config, { pulse, clock, firstEver: context.firstEver });
   const meters = new Meters(config.ladder);
-  const limiter = new Limiter({
-    window: createRateWindow(config.limit, [], clock.monotonic()),
-    gate,
-    sends,
-    pulse,
-    longest: LONGEST_WAITS,
-    clock,
-  });
   const backend = new Backend({
     ...config.backend,
     url: new URL(config.backend.url),
@@ -119,7 +95,7 @@ export function startConsumer(config: ConsumerConfig, context: ConsumerContext):
   if (ledger !== undefined) void sweepUntil(stopping.signal, ledger, clock);
   const loop = new Loop({
     route: {
-      limiter,
+      limiter: limit.limiter,
       backend,
       ...(ledger !== undefined && { ledger: new PatientLedger(ledger, lease, clock) }),
       rules: config,
@@ -129,15 +105,15 @@ export function startConsumer(config: ConsumerConfig, context: ConsumerContext):
     source,
     concurrency: config.consumer.concurrency,
     look: context.look,
-    takeOver: takeOverWith(config.limit, { limiter, sends, clock, firstEver: context.firstEver }),
+    takeOver: limit.takeOver,
   });
   if (context.paused) loop.setPaused(true); // before the source has connected
   return {
     setPaused: (paused) => loop.setPaused(paused),
     async report(): Promise<ConsumerReport> {
       const { delaysKnown } = source;
-      const parts = { ...limiter.standing(), ...loop.standing(), delaysKnown };
-      return { metrics: await meters.report(), standing: { gate: gate.standing(), ...parts } };
+      const parts = { ...limit.limiter.standing(), ...loop.standing(), delaysKnown };
+      return { metrics: await meters.report(), standing: { gate: limit.gate(), ...parts } };
     },
     async stop(graceMs: number): Promise<void> {
       stopping.abort();
@@ -147,38 +123,7 @@ export function startConsumer(config: ConsumerConfig, context: ConsumerContext):
       await loop.settled();
       await backend.close();
       await ledger?.close();
-      sends.close();
-      memory.close();
+      await limit.close();
     },
-  };
-}
-
-/** Tells the limiter at the start of each subscription what was sent before it. */
-function takeOverWith(
-  limit: Config["limit"],
-  { limiter, sends, clock, firstEver }: {
-    readonly limiter: Limiter;
-    readonly sends: SendLog;
-    readonly clock: Clock;
-    readonly firstEver: boolean;
-  },
-): (first: Delivery) => void {
-  let first = firstEver;
-  return ({ subscription, deliveriesBefore }) => {
-    const now = clock.monotonic();
-    const wallToMonotonic = now - clock.now();
-    const begun = sends.load().map((at) => Math.min(now, at + wallToMonotonic));
-    const notBefore = earliestBegin({
-      now,
-      spanMs: limit.windowMs * SPAN_PER_WINDOW,
-      sends: begun,
-      firstEver: first,
-      followsAnother: subscription.followsAnother,
-      redelivered: deliveriesBefore > 0,
-    });
-    first = false;
-    const waits_ms = Math.max(0, Math.round(notBefore - now));
-    log.info("first delivery of a subscription", { waits_ms });
-    limiter.takeOver(createRateWindow(limit, begun, now), notBefore);
   };
 }

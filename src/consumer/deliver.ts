@@ -16,12 +16,12 @@ import { dispose, disposeExhausted, disposeInvalid } from "./disposition.ts";
 import type { Attempt, Rules } from "./disposition.ts";
 import { rungOf } from "./ladder.ts";
 import { HOLD_MS, LONGEST_WAITS } from "./hold.ts";
-import type { Limiter, Slot } from "./limiter.ts";
 import type { Meters } from "./meters.ts";
 import { signalOf } from "./outcome.ts";
 import type { PatientLedger } from "./patient_ledger.ts";
 import type { Delivery, Settlement } from "./ports.ts";
 import { attemptLine } from "./report.ts";
+import type { Slot, SlotSource } from "./waiting_line.ts";
 
 const log = getLogger(["relay", "consumer"]);
 
@@ -37,7 +37,7 @@ const WITHHELD_PAUSE_MS = 20;
 
 /** What a delivery passes through. */
 export interface Route {
-  readonly limiter: Limiter;
+  readonly limiter: SlotSource;
   readonly backend: Pick<Backend, "send">;
   /** Absent with LEDGER=off: then a delivery that comes twice is sent twice. */
   readonly ledger?: Pick<PatientLedger, "claim" | "abandon" | "conclude">;

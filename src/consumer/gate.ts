@@ -19,9 +19,12 @@ import type { Config } from "../config.ts";
 import type { GateStanding } from "../consumer_report.ts";
 
 /** The configuration that the gate goes by. */
-export type GateRules = Pick<Config, "limit" | "breakerFailures">;
+export interface GateRules extends Pick<Config, "limit" | "breakerFailures"> {
+  /** After so long, ms, a probe that nobody has heard of is taken for dead; never unless given. */
+  readonly probeMs?: number;
+}
 
-/** What is known of the backend. All times are monotonic milliseconds. */
+/** What is known of the backend. All times are milliseconds on one clock, whichever it is. */
 export interface GateState {
   /** The backend has asked for nothing before this moment. */
   readonly askedUntil: number;
@@ -32,7 +35,12 @@ export interface GateState {
 export type Reach =
   | { readonly kind: "reached"; readonly failures: number }
   | { readonly kind: "pausing"; readonly until: number; readonly trips: number }
-  | { readonly kind: "probing"; readonly trips: number }
+  | {
+    readonly kind: "probing";
+    readonly trips: number;
+    /** When the next may probe; absent: never. */
+    readonly until?: number;
+  }
   | {
     readonly kind: "rising";
     readonly since: number;
@@ -58,9 +66,10 @@ const RISE_WINDOWS = 5;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** Before this moment nobody enters; Infinity while the answer of a probe is awaited. */
+/** Before this moment nobody enters; Infinity while the answer of a probe is awaited, however long. */
 export function opensAt(state: GateState, { limit }: GateRules): number {
   const { reach } = state;
+  if (reach.kind === "probing") return Math.max(state.askedUntil, reach.until ?? Infinity);
   const risesAt = reach.kind === "rising" ? reach.since + riseMs(reach.entered, limit) : -Infinity;
   return Math.max(closedUntil(state), risesAt);
 }
@@ -103,11 +112,13 @@ export function enter(state: GateState, rules: GateRules, now: number): GateStat
   const reach = risen(state.reach, rules, now);
   switch (reach.kind) {
     case "pausing":
-      return { ...state, reach: { kind: "probing", trips: reach.trips } };
+    case "probing": { // whose probe is dead
+      const until = rules.probeMs === undefined ? {} : { until: now + rules.probeMs };
+      return { ...state, reach: { kind: "probing", trips: reach.trips, ...until } };
+    }
     case "rising":
       return { ...state, reach: { ...reach, entered: reach.entered + 1 } };
     case "reached":
-    case "probing":
       return reach === state.reach ? state : { ...state, reach };
   }
 }

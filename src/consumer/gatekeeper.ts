@@ -59,17 +59,12 @@ export class Gatekeeper {
     const probe = before === "pausing";
     if (probe) log.info("gate: one request to see whether the backend can be reached");
     return {
-      mayBegin: () => this.#mayBegin(probe),
+      mayBegin: () => mayBegin(this.#state, probe, this.#clock.monotonic()),
       abandon: () => {
         if (probe) this.#state = abandonProbe(this.#state, this.#clock.monotonic());
       },
       hear: (signal) => this.#hear(signal, probe),
     };
-  }
-
-  #mayBegin(probe: boolean): boolean {
-    const { askedUntil } = this.#state;
-    return (probe ? askedUntil : closedUntil(this.#state)) <= this.#clock.monotonic();
   }
 
   #hear(signal: Signal, probe: boolean): void {
@@ -82,22 +77,28 @@ export class Gatekeeper {
     if (next.askedUntil > Math.max(now, before.askedUntil)) {
       this.#memory.save(this.#clock.now() + next.askedUntil - now);
     }
-    this.#tell(before, next, now);
+    tellOfGate(before, next, now);
   }
+}
 
-  #tell(before: GateState, next: GateState, now: number): void {
-    const opens_in_ms = Math.round(closedUntil(next) - now);
-    if (next.askedUntil > Math.max(now, before.askedUntil)) {
-      log.warning("gate closed: the backend asked for it", { opens_in_ms });
-    }
-    if (next.reach === before.reach) return;
-    if (next.reach.kind === "pausing") {
-      log.warning("gate closed: the backend can't be reached", { opens_in_ms });
-    }
-    if (before.reach.kind === "probing" && next.reach.kind === "rising") {
-      log.info("gate open: the backend answers again, the rate rises to the limit");
-    }
+/** Logs what has changed; all times on one clock, in milliseconds. */
+export function tellOfGate(before: GateState, next: GateState, now: number): void {
+  const opens_in_ms = Math.round(closedUntil(next) - now);
+  if (next.askedUntil > Math.max(now, before.askedUntil)) {
+    log.warning("gate closed: the backend asked for it", { opens_in_ms });
   }
+  if (next.reach === before.reach) return;
+  if (next.reach.kind === "pausing") {
+    log.warning("gate closed: the backend can't be reached", { opens_in_ms });
+  }
+  if (before.reach.kind === "probing" && next.reach.kind === "rising") {
+    log.info("gate open: the backend answers again, the rate rises to the limit");
+  }
+}
+
+/** Whether who has entered may begin at `now`; a probe may while the others may not. */
+export function mayBegin(state: GateState, probe: boolean, now: number): boolean {
+  return (probe ? state.askedUntil : closedUntil(state)) <= now;
 }
 
 /** What one who entered may do. */

@@ -10,7 +10,7 @@
  */
 
 import type { Config } from "../config.ts";
-import type { Waits } from "./limiter.ts";
+import type { Waits } from "./waiting_line.ts";
 
 /** The longest wait that is foreseen with deliveries in hand, milliseconds. */
 export const HOLD_MS = 120_000;

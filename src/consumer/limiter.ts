@@ -9,36 +9,15 @@
  */
 
 import type { Clock } from "../clock.ts";
-import type { Signal } from "./gate.ts";
 import type { Gatekeeper, Pass } from "./gatekeeper.ts";
 import type { Pulse } from "./pulse.ts";
 import type { RateWindow } from "./rate_window.ts";
-
-/** Leave to make one request. */
-export interface Slot {
-  /**
-   * To be called right before the request is written. False: the gate has closed since, or the
-   * process stood still; the slot is gone, and the request must not be written.
-   */
-  begin(): boolean;
-  /** The request is over; when it could not be written it has been one as well. */
-  end(signal: Signal): void;
-  /** To be called instead when no request is to be made: the slot is for somebody else. */
-  release(): void;
-}
+import { type Slot, type SlotSource, WaitingLine, type Waits } from "./waiting_line.ts";
 
 /** What the limiter needs of the send log: durable memory of when requests began. */
 export interface SendRecorder {
   /** `at` is wall time in milliseconds. */
   record(at: number): void;
-}
-
-/** How long anybody waits. Milliseconds. */
-export interface Waits {
-  /** Who would have to wait longer than this is refused at once. */
-  readonly foreseeable: number;
-  /** Who has waited this long is refused, as when a closed gate is tried again and again. */
-  readonly altogether: number;
 }
 
 /** What a limiter is made of. */
@@ -51,21 +30,13 @@ export interface LimiterOptions {
   readonly clock: Clock;
 }
 
-/** Somebody who waits. */
-interface Waiter {
-  /** Monotonic ms. */
-  readonly since: number;
-  /** Gives the slot, or nothing: refused. */
-  readonly settle: (slot?: Slot) => void;
-}
-
 /** Grants slots in the order in which they were asked for. */
-export class Limiter {
+export class Limiter implements SlotSource {
   readonly #clock: Clock;
   readonly #gate: LimiterOptions["gate"];
   readonly #sends: SendRecorder;
   readonly #pulse: LimiterOptions["pulse"];
-  readonly #longest: Waits;
+  readonly #line: WaitingLine;
   #window: RateWindow;
   /** Nothing is granted before this moment (monotonic ms). */
   #notBefore = -Infinity;
@@ -73,7 +44,6 @@ export class Limiter {
   #pending = 0;
   /** Requests that have begun and not ended. */
   #underWay = 0;
-  readonly #waiting = new Set<Waiter>();
   #timer: AbortController | undefined;
 
   constructor({ window, gate, sends, pulse, longest, clock }: LimiterOptions) {
@@ -81,19 +51,14 @@ export class Limiter {
     this.#gate = gate;
     this.#sends = sends;
     this.#pulse = pulse;
-    this.#longest = longest;
+    this.#line = new WaitingLine(longest, () => this.#timer?.abort());
     this.#clock = clock;
   }
 
-  /**
-   * When the next slot can be granted, in monotonic milliseconds; never before now. Infinity while
-   * that hangs on requests that are under way.
-   */
   freeAt(): number {
     return this.#freeAt(this.#clock.monotonic());
   }
 
-  /** Requests begun in the window that lasts now, and those that are under way. */
   standing(): { readonly used: number; readonly inFlight: number } {
     return { used: this.#window.used(this.#clock.monotonic()), inFlight: this.#underWay };
   }
@@ -108,17 +73,13 @@ export class Limiter {
     this.#grantWaiting();
   }
 
-  /**
-   * Waits for a slot; undefined when `signal` aborted first or the next slot is too far away, in
-   * which case none is spent.
-   *
-   * @param since the moment (monotonic ms) from which the waiting counts; now unless given.
-   */
   async take(signal: AbortSignal, since?: number): Promise<Slot | undefined> {
     if (signal.aborted) return undefined;
     const now = this.#clock.monotonic();
-    if (this.#waiting.size === 0 && this.#freeAt(now) <= now) return this.#grant(now);
-    return await this.#wait(signal, since ?? now);
+    if (this.#line.length === 0 && this.#freeAt(now) <= now) return this.#grant(now);
+    const waited = this.#line.join(signal, since ?? now);
+    this.#grantWaiting();
+    return await waited;
   }
 
   /** Everything is decided over one reading of the clock: a later one is never "now". */
@@ -167,44 +128,15 @@ export class Limiter {
     };
   }
 
-  #wait(signal: AbortSignal, since: number): Promise<Slot | undefined> {
-    return new Promise((resolve) => {
-      const settle = (slot?: Slot): void => {
-        this.#waiting.delete(waiter);
-        if (this.#waiting.size === 0) this.#timer?.abort();
-        signal.removeEventListener("abort", abandon);
-        resolve(slot);
-      };
-      const abandon = (): void => settle();
-      const waiter = { since, settle };
-      signal.addEventListener("abort", abandon);
-      this.#waiting.add(waiter);
-      this.#grantWaiting();
-    });
-  }
-
   /** Grants all that can be granted now and sets the one timer for the rest. */
   #grantWaiting(): void {
     this.#timer?.abort();
     this.#timer = undefined;
     const now = this.#clock.monotonic();
-    for (const { since, settle } of this.#waiting) {
-      const freeAt = this.#freeAt(now);
-      if (freeAt > now) return this.#grantAt(freeAt, since + this.#longest.altogether, now);
-      settle(this.#grant(now));
-    }
-  }
-
-  #grantAt(moment: number, patienceEnds: number, now: number): void {
-    const tooFar = moment !== Infinity && moment - now > this.#longest.foreseeable;
-    if (tooFar || patienceEnds <= now) {
-      for (const { settle } of this.#waiting) settle();
-      return;
-    }
-    if (moment === Infinity) return; // a begin(), end() or release() comes back here
+    while (this.#line.length > 0 && this.#freeAt(now) <= now) this.#line.serve(this.#grant(now));
+    const wakeIn = this.#line.patience(this.#freeAt(now), now);
+    if (wakeIn === Infinity) return; // a take(), begin(), end() or release() comes back here
     const timer = this.#timer = new AbortController();
-    // Whole milliseconds: a sleep of a rounding error's length would end at once, again and again.
-    const wakeIn = Math.ceil(Math.min(moment, patienceEnds) - now);
     this.#clock.sleep(wakeIn, timer.signal).then(() => {
       if (!timer.signal.aborted) this.#grantWaiting();
     });

@@ -11,11 +11,11 @@ import type { ConsumerConfig } from "./consumer.ts";
 /** The variables that undici reads when it is first used; they must be allowed, not set. */
 const READ_BY_UNDICI = ["JEST_WORKER_ID", "UNDICI_NO_WASM_SIMD", "UNDICI_USE_MILO"];
 
-/** The Worker's permissions: broker, backend, data directory. */
+/** The Worker's permissions: broker, backend, Redis, data directory. */
 export function workerPermissions(
-  { rabbit, backend, ledger, dataDir }: Pick<
+  { rabbit, backend, redisUrl, dataDir }: Pick<
     ConsumerConfig,
-    "rabbit" | "backend" | "ledger" | "dataDir"
+    "rabbit" | "backend" | "redisUrl" | "dataDir"
   >,
 ): Deno.PermissionOptionsObject {
   const folder = resolve(dataDir);
@@ -23,7 +23,7 @@ export function workerPermissions(
     net: [
       hostAndPort(rabbit.host, rabbit.port),
       addressOf(new URL(backend.url), backend.url.startsWith("https:") ? 443 : 80),
-      ...(ledger?.redisUrl === undefined ? [] : [addressOf(new URL(ledger.redisUrl), 6379)]),
+      ...(redisUrl === undefined ? [] : [addressOf(new URL(redisUrl), 6379)]),
     ],
     read: [folder],
     write: [folder],

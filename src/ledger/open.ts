@@ -12,11 +12,14 @@ import { SqliteStore } from "./sqlite_store.ts";
 
 /** Opens the ledger, embedded or in Redis; undefined with LEDGER=off. Connects when first used. */
 export function openLedger(
-  { ledger, queues, dataDir }: Pick<Config, "ledger" | "queues" | "dataDir">,
+  { ledger, queues, dataDir, redisUrl }: Pick<
+    Config,
+    "ledger" | "queues" | "dataDir" | "redisUrl"
+  >,
   clock: Clock,
 ): Ledger | undefined {
   if (ledger === undefined) return undefined;
-  const { retentionMs, redisUrl } = ledger;
+  const { retentionMs } = ledger;
   const common = { prefix: queues.prefix, retentionMs, clock };
   const store = redisUrl === undefined
     ? new SqliteStore({ ...common, dataDir })

@@ -16,9 +16,10 @@
 
 import { createHash } from "node:crypto";
 import type { Clock } from "../clock.ts";
+import { type RedisClient, RedisConnection, RedisUnavailableError } from "../redis/connection.ts";
+import { script } from "../redis/script.ts";
 import type { TaskRecord } from "./record.ts";
-import { type RedisClient, RedisConnection } from "./redis_connection.ts";
-import type { Change, LedgerStore, Selector } from "./store.ts";
+import { type Change, type LedgerStore, LedgerUnavailableError, type Selector } from "./store.ts";
 
 /** How long an update that is overtaken is tried again, ms. */
 const CONFLICT_PATIENCE_MS = 2_000;
@@ -102,7 +103,7 @@ export class RedisStore implements LedgerStore {
       if (await this.#write(text, next, concerned, now)) return answer;
       await this.#clock.sleep(Math.random() * Math.min(2 ** tries, LONGEST_CONFLICT_PAUSE_MS));
     }
-    throw this.#connection.unavailable("others changed the record again and again");
+    throw this.#unavailable("others changed the record again and again");
   }
 
   /** Redis removes by itself what is past its retention. */
@@ -118,7 +119,7 @@ export class RedisStore implements LedgerStore {
     const [key, prefix] = selector.by === "id"
       ? [`${this.#tasks}${selector.id}`, ""]
       : [this.#index(selector.key), this.#tasks];
-    const reply = await this.#connection.run((client) => READ(client, [key], [prefix]));
+    const reply = await this.#run((client) => READ(client, [key], [prefix]));
     const [seconds, micros, text] = reply as [string, string, string | null];
     return { text: text ?? "", now: Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) };
   }
@@ -133,7 +134,21 @@ export class RedisStore implements LedgerStore {
     const keys = [`${this.#tasks}${id}`, ...(key === undefined ? [] : [this.#index(key)])];
     const after = next === null ? "" : JSON.stringify(next);
     const args = [before, after, id, this.#tasks, this.#timeToLive(next, now)];
-    return await this.#connection.run((client) => WRITE(client, keys, args)) === 1;
+    return await this.#run((client) => WRITE(client, keys, args)) === 1;
+  }
+
+  async #run<Reply>(command: (client: RedisClient) => Promise<Reply>): Promise<Reply> {
+    try {
+      return await this.#connection.run(command);
+    } catch (error) {
+      if (!(error instanceof RedisUnavailableError)) throw error;
+      throw new LedgerUnavailableError(`the ledger in ${error.message}`, { cause: error });
+    }
+  }
+
+  #unavailable(problem: string, options?: ErrorOptions): LedgerUnavailableError {
+    const { message } = this.#connection.unavailable(problem);
+    return new LedgerUnavailableError(`the ledger in ${message}`, options);
   }
 
   #timeToLive(record: TaskRecord | null, now: number): string {
@@ -152,25 +167,9 @@ export class RedisStore implements LedgerStore {
       const name = selector.by === "id"
         ? `${this.#tasks}${selector.id}`
         : this.#index(selector.key);
-      throw this.#connection.unavailable(`what ${name} leads to is no record; remove it`, {
+      throw this.#unavailable(`what ${name} leads to is no record; remove it`, {
         cause,
       });
     }
   }
-}
-
-type Script = (client: RedisClient, keys: string[], args: string[]) => Promise<unknown>;
-
-/** A script that is sent once and called by its hash from then on, until the server forgets it. */
-function script(text: string): Script {
-  const hash = createHash("sha1").update(text).digest("hex");
-  return async (client, keys, args) => {
-    const call = { keys, arguments: args };
-    try {
-      return await client.evalSha(hash, call);
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      return await client.eval(text, call);
-    }
-  };
 }

@@ -8,11 +8,12 @@
 
 import type { Config } from "../../src/config.ts";
 import { Limiter } from "../../src/consumer/limiter.ts";
-import type { LimiterOptions, Slot } from "../../src/consumer/limiter.ts";
+import type { LimiterOptions } from "../../src/consumer/limiter.ts";
 import type { GateRules } from "../../src/consumer/gate.ts";
 import { Gatekeeper } from "../../src/consumer/gatekeeper.ts";
 import { createRateWindow, SPAN_PER_WINDOW } from "../../src/consumer/rate_window.ts";
 import type { RateWindow } from "../../src/consumer/rate_window.ts";
+import type { Slot } from "../../src/consumer/waiting_line.ts";
 import { busiestWindow } from "./arrivals.ts";
 import { FakeClock, settled } from "./fake_clock.ts";
 

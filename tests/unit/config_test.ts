@@ -242,8 +242,11 @@ const REFUSED: readonly [environment: Environment, problem: RegExp][] = [
   [{ REDIS_URL: "http://h" }, /must be a redis:\/\/ or rediss:\/\//],
   [{ REDIS_URL: "redis://h/abc" }, /must be a redis:/],
   [{ REDIS_URL: "redis://:100%@h" }, /must be a redis:/],
-  [{ SINGLE_ACTIVE_CONSUMER: "false" }, /must be true: several replicas .* REDIS_URL/],
-  [{ SINGLE_ACTIVE_CONSUMER: "no" }, /must be true/],
+  [
+    { SINGLE_ACTIVE_CONSUMER: "false" },
+    /="false": without REDIS_URL .* whole rate limit; set REDIS_URL/,
+  ],
+  [{ SINGLE_ACTIVE_CONSUMER: "no" }, /must be true or false/],
   [{ BACKEND_BASE_URL: "127.0.0.1:80/x" }, /did you mean http:\/\/127\.0\.0\.1:80\/x\?/],
   [{ BACKEND_BASE_URL: "[::1]:80" }, /did you mean http:\/\/\[::1\]:80\?/],
   [{ BACKEND_BASE_URL: "ftp://h" }, /must be an http:\/\/ or https:\/\/ URL/],

@@ -15,7 +15,6 @@
 
 import type { createClient, RedisFunctions, RedisModules, RedisScripts } from "redis";
 import type { Clock } from "../clock.ts";
-import { LedgerUnavailableError } from "./store.ts";
 
 /** For one attempt to connect, all told and TCP's part, and to close in order, ms. */
 const CONNECT_DEADLINE_MS = 2_000;
@@ -29,7 +28,7 @@ const ANSWER_DEADLINE_MS = 2_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
-const SILENT = Symbol("no answer in time");
+const SILENT: unique symbol = Symbol("no answer in time");
 
 type CreateClient = typeof createClient<RedisModules, RedisFunctions, RedisScripts, 2>;
 type ClientOptions = NonNullable<Parameters<CreateClient>[0]>;
@@ -37,7 +36,12 @@ type ClientOptions = NonNullable<Parameters<CreateClient>[0]>;
 /** What commands are given to. */
 export type RedisClient = ReturnType<CreateClient>;
 
-type Command = (client: RedisClient) => Promise<unknown>;
+type Command<Reply> = (client: RedisClient) => Promise<Reply>;
+
+/** Redis can't be reached, refuses, or is silent; what was asked may have been done all the same. */
+export class RedisUnavailableError extends Error {
+  override readonly name = "RedisUnavailableError";
+}
 
 /** A connection; it begins to connect when it is made. */
 export class RedisConnection {
@@ -60,11 +64,13 @@ export class RedisConnection {
   /**
    * Gives `command` the client, and waits at most two seconds for its end.
    *
-   * @throws {LedgerUnavailableError} (rejects) when Redis can't be reached, refuses, or is silent.
+   * @throws {RedisUnavailableError} (rejects) when Redis can't be reached, refuses, or is silent.
    */
-  async run(command: Command): Promise<unknown> {
+  async run<Reply>(command: Command<Reply>): Promise<Reply> {
     const over = new AbortController();
-    const silence = this.#clock.sleep(ANSWER_DEADLINE_MS, over.signal).then(() => SILENT);
+    const silence = this.#clock.sleep(ANSWER_DEADLINE_MS, over.signal).then((): typeof SILENT =>
+      SILENT
+    );
     try {
       await Promise.race([this.#tried.promise, silence]);
       const client = this.#client;
@@ -79,12 +85,12 @@ export class RedisConnection {
     }
   }
 
-  /** The error for whoever needs the ledger. */
-  unavailable(problem: string, options?: ErrorOptions): LedgerUnavailableError {
+  /** The error that says what is wrong with this Redis, and what to do. */
+  unavailable(problem: string, options?: ErrorOptions): RedisUnavailableError {
     const { host, port } = this.#address;
     const advice = "see that Redis runs there, takes writes, and that REDIS_URL is right";
-    const message = `the ledger in Redis at ${host}:${port} can't be used: ${problem}; ${advice}`;
-    return new LedgerUnavailableError(message, options);
+    const message = `Redis at ${host}:${port} can't be used: ${problem}; ${advice}`;
+    return new RedisUnavailableError(message, options);
   }
 
   /** Ends what is under way, in order if that is over soon, and the connection. */
@@ -102,7 +108,7 @@ export class RedisConnection {
     this.#problem = "it is closed";
   }
 
-  async #ask(client: RedisClient, command: Command): Promise<unknown> {
+  async #ask<Reply>(client: RedisClient, command: Command<Reply>): Promise<Reply> {
     try {
       return await command(client);
     } catch (error) {
