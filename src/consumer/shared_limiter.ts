@@ -83,7 +83,7 @@ export class SharedLimiter implements SlotSource {
   }
 
   freeAt(): number {
-    return Math.max(this.#options.clock.monotonic(), this.#freeAt, this.#options.gate.opensAt());
+    return this.#freeFrom(this.#options.clock.monotonic());
   }
 
   /** As Redis said last, which is a second ago at most. */
@@ -101,6 +101,11 @@ export class SharedLimiter implements SlotSource {
     if (this.#hasNews && !this.#isAway) await this.#exchange();
   }
 
+  /** Over one reading of the clock: a later one is never "now". */
+  #freeFrom(now: number): number {
+    return Math.max(now, this.#freeAt, this.#options.gate.opensAt());
+  }
+
   get #hasNews(): boolean {
     return this.#begun.length + this.#withdrawn.length > 0 || this.#options.gate.hasUntold;
   }
@@ -110,7 +115,7 @@ export class SharedLimiter implements SlotSource {
     if (this.#exchanging !== undefined || this.#closing.signal.aborted) return;
     const { clock } = this.#options;
     const now = clock.monotonic();
-    const freeAt = this.freeAt();
+    const freeAt = this.#freeFrom(now);
     const wanting = this.#line.length > 0 && freeAt <= now;
     const held = this.#isAway && now < this.#lookAt;
     if (!held && (wanting || this.#hasNews || this.#lookAt <= now)) {
