@@ -114,6 +114,13 @@ Deno.test("boundaries: only src/broker imports amqplib", () => {
   );
 });
 
+Deno.test("boundaries: only src/redis imports redis", () => {
+  assert.deepEqual(
+    crossings(({ from, to }) => isPackage(to, "redis") && !within(from, "redis")),
+    [],
+  );
+});
+
 Deno.test("boundaries: only src/consumer imports undici, only src/ingest and src/ops import hono", () => {
   const allowed = { undici: ["consumer"], hono: ["ingest", "ops"] };
   for (const [name, rooms] of Object.entries(allowed)) {

@@ -94,6 +94,15 @@ Deno.test("an empty environment gives the contract's defaults", () => {
   assert.equal(maxAttempts(load({}).ladder), 27);
 });
 
+Deno.test("SINGLE_ACTIVE_CONSUMER=false with REDIS_URL: several consume, with the ledger or without", () => {
+  const REDIS_URL = "redis://cache";
+  for (const LEDGER of ["on", "off"]) {
+    const config = load({ SINGLE_ACTIVE_CONSUMER: "false", REDIS_URL, LEDGER });
+    assert.equal(config.queues.singleActiveConsumer, false);
+    assert.equal(config.redisUrl, REDIS_URL);
+  }
+});
+
 Deno.test("every variable set to an empty string counts as unset", () => {
   const blank = Object.fromEntries([...KNOWN_NAMES].map((name) => [name, ""]));
   assert.deepEqual(load(blank), load({}));

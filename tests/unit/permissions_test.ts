@@ -167,6 +167,14 @@ for (const [rabbit, backend, net] of HOSTS) {
   });
 }
 
+Deno.test("permissions: REDIS_URL, with the ledger or without → its host and port as well", () => {
+  for (const LEDGER of ["on", "off"]) {
+    const config = aConsumerConfig({ LEDGER, REDIS_URL: "redis://:secret@cache/1" });
+    const { net } = workerPermissions(config);
+    assert.ok(Array.isArray(net) && net.includes("cache:6379"), LEDGER);
+  }
+});
+
 Deno.test("permissions: nothing but net, read, write and env is granted", () => {
   const { net, read, write, env, ...rest } = workerPermissions(aConsumerConfig());
   for (const granted of [net, read, write, env]) assert.ok(Array.isArray(granted));
