@@ -7,6 +7,7 @@
 /** Files that measure time or memory so closely that they get the machine for themselves. */
 const MEASURING: readonly string[] = [
   "tests/faults/memory_test.ts",
+  "tests/faults/replicas_test.ts",
   "tests/integration/delays_test.ts",
   "tests/integration/failed_many_test.ts",
   "tests/integration/gate_test.ts",
