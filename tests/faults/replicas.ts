@@ -77,11 +77,16 @@ export async function withReplicas(fn: (replicas: Replicas) => Promise<void>): P
   );
 }
 
-/** Posts `count` tasks, some to each relay. */
-export async function post({ relays, accepted }: Replicas, count: number): Promise<void> {
-  const ids = await Promise.all(
-    Array.from({ length: count }, (_, n) => (relays[n % 3] ?? relays[0]).accept(`{"n":${n}}`)),
+/** Posts `count` tasks, some to each of the relays. */
+export async function post(
+  { relays, accepted }: Pick<Replicas, "accepted"> & { readonly relays: readonly RelayProcess[] },
+  count: number,
+): Promise<void> {
+  const posts = Array.from(
+    { length: count },
+    (_, n) => relays[n % relays.length]?.accept(`{"n":${n}}`),
   );
+  const ids = (await Promise.all(posts)).filter((id) => id !== undefined);
   for (const id of ids) accepted.add(id);
 }
 

@@ -16,8 +16,11 @@ Deno.test("one of three relays loses Redis, then RabbitMQ, then all lose Redis, 
     const { backend, relays: [first, , third], toRedis, toRabbit, redis } = replicas;
     const goesOn = (count: number): Promise<unknown> =>
       backend.waitFor(backend.requests.length + count);
-    await post(replicas, 240);
+    // Enough for each step, however long one takes on a busy machine.
+    const backlog = (): Promise<void> => post({ ...replicas, relays: [first] }, 90);
+    await backlog();
     await goesOn(20);
+    await backlog();
 
     toRedis.refuse();
     toRedis.cut();
@@ -29,10 +32,12 @@ Deno.test("one of three relays loses Redis, then RabbitMQ, then all lose Redis, 
     await untilReadyz(third, 200, /"limit":"ready"/);
     await untilSends(backend, 2);
 
+    await backlog();
     toRabbit.cut();
     await goesOn(20);
     await untilSends(backend, 2);
 
+    await backlog();
     await redis.kill();
     const killedAt = performance.now();
     await Promise.all(replicas.relays.map((relay) => untilReadyz(relay, 503, /unavailable/)));
@@ -45,11 +50,10 @@ Deno.test("one of three relays loses Redis, then RabbitMQ, then all lose Redis, 
     assert.equal(blind.length, 0, "sent without Redis, or within a window of its start");
 
     await first.kill();
-    await backend.waitFor(240);
     await eventually(() => {
       const asked = timesAsked(backend);
       assert.ok([...replicas.accepted].every((id) => asked.has(id)));
-    });
+    }, { within: 180_000 });
     keptTheLimit(backend);
   });
 });
