@@ -78,9 +78,9 @@ export function startRelay(config: Config, version: string, clock: Clock): Relay
       consumer: consumerState(),
       broker,
       ledger: watch.state,
+      ...(redis && { limit: redis.state }),
     };
-    if (redis === undefined) return { ready, parts };
-    return { ready: ready && redis.isReady, parts: { ...parts, limit: redis.state } };
+    return { ready: ready && redis?.isReady !== false, parts };
   };
   const intake = new Intake();
   const ingest = createIngest({

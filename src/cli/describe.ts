@@ -63,6 +63,7 @@ export function describeTask(task: FailedTaskDetail, width: number): string {
 /** How a relay and its queues stand. */
 export function describeStats(stats: Stats, width: number): string {
   const { replica, gate, limit, totals } = stats;
+  const shared = replica.limit === undefined ? "" : `; in Redis, ${replica.limit}`;
   const until = gate.until === null ? "" : ` until ${gate.until}`;
   const facts: readonly (readonly [string, string])[] = [
     ["relay", `${stats.queuePrefix}, version ${stats.version}, up ${stats.uptimeSeconds} s`],
@@ -71,7 +72,7 @@ export function describeStats(stats: Stats, width: number): string {
     ["gate", `${gate.state}${gate.reason === null ? "" : ` (${gate.reason})`}${until}`],
     [
       "rate",
-      `${limit.used} of ${limit.maxRequests} in ${limit.windowSeconds} s, ${limit.algorithm}`,
+      `${limit.used} of ${limit.maxRequests} in ${limit.windowSeconds} s, ${limit.algorithm}${shared}`,
     ],
     ["in flight", `${stats.inFlight} of ${stats.concurrency}`],
     ["oldest due", secondsOf(stats.oldestDueSeconds, "nothing is due")],

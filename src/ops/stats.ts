@@ -22,6 +22,8 @@ export interface Stats {
     readonly publisher: string;
     readonly broker: string;
     readonly ledger: string;
+    /** With REDIS_URL: whether the limit that replicas share can be read. */
+    readonly limit?: string;
   };
   readonly gate: {
     /** `rising`: open again, at less than the full limit. */

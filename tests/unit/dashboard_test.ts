@@ -17,8 +17,9 @@ import {
   showText,
 } from "../../src/ops/dashboard/format.ts";
 import { EventParser } from "../../src/ops/dashboard/sse.ts";
-import { addSample, statusCounts } from "../../src/ops/dashboard/view.ts";
-import { sampleAt } from "../support/sample_stats.ts";
+import { describeStats } from "../../src/cli/describe.ts";
+import { addSample, replicaText, statusCounts } from "../../src/ops/dashboard/view.ts";
+import { sampleAt, sampleStats } from "../support/sample_stats.ts";
 
 Deno.test("figures as people read them; what is not known is a dash and never a zero", () => {
   assert.deepEqual([0, 1_234_567, null].map(formatCount), ["0", "1,234,567", "–"]);
@@ -114,4 +115,12 @@ Deno.test("15 minutes of samples are kept; statuses are counted over them, the m
     { ...sampleAt(1), statuses: { "200": 1, "503": 3 } },
   ]);
   assert.deepEqual(counted, [["200", 3], ["503", 3], ["timeout", 1]]);
+});
+
+Deno.test("a replica whose limit is in Redis: whether it can be read is told, on the page and by `stats`", () => {
+  const { replica, ...rest } = sampleStats();
+  const away = { ...rest, replica: { ...replica, limit: "unavailable: silent" } };
+  assert.match(replicaText(away), /ledger ok, limit in Redis unavailable: silent$/);
+  assert.match(describeStats(away, 80), /97 of 120 in 60 s, sliding-window; in Redis, unavailable/);
+  assert.match(replicaText({ ...rest, replica }), /ledger ok$/);
 });

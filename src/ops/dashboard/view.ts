@@ -103,9 +103,12 @@ export function gateText({ gate, at }: Now): string {
 
 /** What this replica does, and what of it is not well. */
 export function replicaText({ replica, uptimeSeconds }: Now): string {
-  const { active, broker, ledger } = replica;
+  const { active, broker, ledger, limit } = replica;
   const role = active ? "active" : "standing by";
-  return `${role}, up ${formatDuration(uptimeSeconds)}; broker ${broker}, ledger ${ledger}`;
+  const shared = limit === undefined ? "" : `, limit in Redis ${limit}`;
+  return `${role}, up ${
+    formatDuration(uptimeSeconds)
+  }; broker ${broker}, ledger ${ledger}${shared}`;
 }
 
 /** Attempts by status over the samples, the most frequent first. */
