@@ -93,8 +93,8 @@ function stopSignal(): Promise<Deno.Signal> {
 }
 
 async function check(config: Config): Promise<number> {
-  const { checkBroker } = await import("./src/check.ts");
-  const { ok, lines } = await checkBroker(config);
+  const { runCheck } = await import("./src/check.ts");
+  const { ok, lines } = await runCheck(config);
   say(lines.join("\n"));
   return ok ? 0 : 1;
 }

@@ -56,6 +56,21 @@ function hasCode(error: unknown, code: number): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }
 
+/** Whether delivering is paused: whether the switch is there, within reach or not. */
+export async function isPaused(
+  link: Link,
+  { prefix }: Pick<Config["queues"], "prefix">,
+): Promise<boolean> {
+  try {
+    await withChannel(link, (channel) => channel.checkQueue(pausedQueue(prefix)));
+    return true;
+  } catch (error) {
+    if (!hasCode(error, NOT_FOUND)) throw error;
+    // Of a queue that it has and can't use the broker says so: its node is down, it has crashed.
+    return !messageOf(error).includes("no queue");
+  }
+}
+
 /** The switch as one relay knows it. While the broker can't be asked, what was known last holds. */
 export class PauseSwitch {
   /** Settles when the switch was looked at for the first time. */
@@ -125,7 +140,7 @@ export class PauseSwitch {
     channel.on("return", () => this.#returned = true);
     this.#channel = channel;
     this.#last = Promise.resolve(); // whatever waited for the connection before
-    await this.#inTurn(link, async () => this.#note(await this.#isThere(link)));
+    await this.#inTurn(link, async () => this.#note(await isPaused(link, this.#options.queues)));
   }
 
   async #lookAgainAndAgain(): Promise<void> {
@@ -157,19 +172,7 @@ export class PauseSwitch {
     channel.publish("", this.#queue, Buffer.alloc(0), { mandatory: true, expiration: "0" });
     await channel.prefetch(1); // changes nothing, and is answered after the return
     if (!this.#returned) this.#note(true);
-    else if (this.#paused) this.#note(await this.#isThere(link));
-  }
-
-  /** Whether the queue is there, within reach or not. */
-  async #isThere(link: Link): Promise<boolean> {
-    try {
-      await withChannel(link, (channel) => channel.checkQueue(this.#queue));
-      return true;
-    } catch (error) {
-      if (!hasCode(error, NOT_FOUND)) throw error;
-      // Of a queue that it has and can't use the broker says so: its node is down, it has crashed.
-      return !messageOf(error).includes("no queue");
-    }
+    else if (this.#paused) this.#note(await isPaused(link, this.#options.queues));
   }
 
   async #turn(link: Link, paused: boolean): Promise<void> {

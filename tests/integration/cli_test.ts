@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import denoJson from "../../deno.json" with { type: "json" };
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/ports.ts";
+import { startRedis } from "../support/redis.ts";
 import { withRelay } from "../support/relay.ts";
 import { runToEnd, withStage } from "./stage.ts";
 
@@ -82,6 +83,19 @@ Deno.test("--check without a broker: says where it looked and what to do, exit 1
   assert.equal(status, 1);
   assert.match(output, new RegExp(`${port}.*ECONNREFUSED`));
   assert.match(output, /Check RABBIT_HOST/);
+});
+
+Deno.test("--check with REDIS_URL: says whether Redis answers, exit 1 when not, and the password isn't shown", async () => {
+  await using redis = await startRedis({ password: "SECRET" });
+  const checked = (url: string): ReturnType<typeof runToEnd> =>
+    runToEnd({ args: ["--check"], env: { REDIS_URL: url } });
+  const there = await checked(redis.url());
+  assert.equal(there.status, 0, there.output);
+  assert.match(there.output, /^Redis \d+\.\d+.*: connected$/m);
+  const wrong = await checked(redis.url().replace("SECRET", "WRONG-SECRET"));
+  assert.equal(wrong.status, 1);
+  assert.match(wrong.output, /Redis at .* can't be used: .*\n.*a relay sends nothing/);
+  assert.doesNotMatch(there.output + wrong.output, /SECRET/);
 });
 
 Deno.test("--check with a password that RabbitMQ refuses: exit 1, and the password isn't shown", async () => {

@@ -13,6 +13,7 @@ import { type Operator, withOperator } from "../support/operator.ts";
 import { type QueueNames, queueNames } from "../support/queues.ts";
 import { type RelayProcess, withRelay } from "../support/relay.ts";
 import { withTcpRelay } from "../support/tcp_relay.ts";
+import { runToEnd } from "./stage.ts";
 
 const LADDER = "2x0s,2x1s";
 
@@ -231,6 +232,18 @@ for (const QUEUE_TYPE of ["quorum", "classic"]) {
     });
   });
 }
+
+Deno.test("paused → --check says so, and how it ends", async () => {
+  await withStage({}, async ({ relay, operator }) => {
+    const checked = (): ReturnType<typeof runToEnd> =>
+      runToEnd({ args: ["--check"], env: { QUEUE_PREFIX: relay.prefix, RETRY_LADDER: LADDER } });
+    assert.doesNotMatch((await checked()).output, /paused/);
+    await operator.setPaused(true);
+    const { status, output } = await checked();
+    assert.equal(status, 0, output);
+    assert.match(output, /Delivering is paused, .*`queue-relay resume`/);
+  });
+});
 
 Deno.test("the broker is away → 503 soon, and nothing has changed", async () => {
   const rabbit = rabbitAddress();

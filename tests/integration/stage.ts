@@ -110,7 +110,7 @@ export interface Ended {
   readonly output: string;
 }
 
-/** Runs a relay that is to end by itself. @throws when it has not within 20 s */
+/** Runs a relay that is to end by itself. @throws when it has not within a minute */
 export async function runToEnd(options: RelayOptions): Promise<Ended> {
   return await withRelay({ ...options, ready: false }, async (relay) => {
     let status: number | undefined;

@@ -5,7 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { checkBroker } from "../../src/check.ts";
+import { runCheck } from "../../src/check.ts";
 import { loadConfig } from "../../src/config.ts";
 import { type Certificate, createAuthority } from "../support/certificate.ts";
 import { rabbitAddress } from "../support/environment.ts";
@@ -136,7 +136,7 @@ async function checked(
 ): Promise<string> {
   const byTls = { RABBIT_TLS: "true", RABBIT_CA_FILE: "ca.pem" };
   const env = { RABBIT_HOST: host, RABBIT_PORT: String(port), ...(tls ? byTls : {}) };
-  const { ok, lines } = await checkBroker(loadConfig(env, () => ca));
+  const { ok, lines } = await runCheck(loadConfig(env, () => ca));
   assert.equal(ok, false, lines.join("\n"));
   return lines[0] ?? "";
 }
