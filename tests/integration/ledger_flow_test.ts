@@ -7,6 +7,7 @@ import type { Answer } from "../support/backend.ts";
 import type { ClientAnswer } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type LedgerStage, withLedgerStage } from "../support/ledger_stage.ts";
+import type { LogLine } from "../support/relay.ts";
 import { readAcknowledgements } from "../support/task_frames.ts";
 
 const KEY = { "idempotency-key": "order-17" };
@@ -229,7 +230,7 @@ Deno.test("the ledger's Redis is away: keyed posts 503, others 202, no call is m
     assert.equal((await relay.get(`/queue/tasks/${first}`)).status, 503);
     assert.equal((await relay.delete(`/queue/tasks/${first}`)).status, 503);
     const ids = await Promise.all(Array.from({ length: 30 }, () => relay.accept("3")));
-    await relay.waitForLog(({ message }) => message === "deliveries wait for the ledger");
+    await relay.waitForLog(({ message }) => message === "nothing is sent: the limit is not known");
     // As long as it takes to ask ten times more.
     for (let n = 0; n < 10; n++) {
       assert.equal((await relay.post("2", { "idempotency-key": `other-${n}` })).status, 503);
@@ -239,7 +240,7 @@ Deno.test("the ledger's Redis is away: keyed posts 503, others 202, no call is m
     await redis.start();
     for (const id of ids) await stage.untilStatus(id, "delivered");
     assert.equal(backend.requests.length, 31);
-    await relay.waitForLog(({ message }) => message.startsWith("deliveries go on"));
+    await relay.waitForLog(({ message }) => message === "the limit in Redis can be used again");
     const replayed = await relay.post("1", KEY);
     assert.ok(isReplayed(replayed) && replayed.json["id"] === first, replayed.text);
     const accepted = await relay.accept("2", { "idempotency-key": "other" });
@@ -268,7 +269,9 @@ Deno.test("the ledger's Redis goes away while requests are in flight: what the b
     await relay.waitForLog(({ message }) => message === "deliveries wait for the ledger");
     assert.deepEqual([...acknowledgements], [], "acknowledged before it was recorded");
     network.cut();
-    await relay.ready();
+    const consumes = ({ message, connection }: LogLine): boolean =>
+      message === "broker connected" && connection === "queue-relay consumer";
+    await eventually(() => assert.equal(relay.logs.filter(consumes).length, 2));
     await redis.start();
     for (const id of ids) await stage.untilStatus(id, "delivered");
     await stage.assertNothingLeft();
