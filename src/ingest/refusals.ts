@@ -56,7 +56,8 @@ export const LEDGER_OFF: Problem = {
 
 export const ALREADY_FINISHED: Problem = {
   status: 409,
-  detail: "The task is finished and can't be cancelled. GET tells how it ended.",
+  detail: "The task is finished and can't be cancelled. GET tells how it ended; what has failed " +
+    "operators can send again or delete.",
 };
 
 /** Another request with the same key is on its way, for at most `waitMs` milliseconds. */
